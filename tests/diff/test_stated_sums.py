@@ -50,7 +50,7 @@ def test_sums_that_are_not_kept_as_the_device_says_are_red_and_named() -> None:
     assert [(each.op, each.module_path, each.source is not None) for each in found.culprits] == [
         ("aten.addmm.default", "down", True)
     ]
-    assert "`addmm` in test_stated_sums.py" in diff_story(report.record, found)
+    assert "come in at addmm (test_stated_sums.py" in diff_story(report.record, found)
     assert diff_story(report.record, found).endswith("the outputs' rounding hides it.")
 
 

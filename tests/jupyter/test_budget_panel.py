@@ -56,7 +56,7 @@ def test_the_ops_are_ranked_with_lines_and_what_was_seen() -> None:
     assert head[0].startswith("logits is off by 0.004")
     assert "in bfloat16 throughout, float32 sums; the ops below add up to" in head[0]
     assert "38% of the variance is not explained" in head[0]
-    assert head[1] == "1 of 3 ops make half of it, 1 make 90%"
+    assert head[1] == "1 of 3 ops makes half of it, 1 makes 90%"
     first, second, third = panel.budget["rows"]
     assert (first["op"], first["share"], first["bar"]) == ("add", "90.0%", 100.0)
     assert first["facts"] == "alone 0.003 → 0.0031 · without it 0.000999 → 0.001"

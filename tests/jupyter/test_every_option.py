@@ -54,6 +54,7 @@ EFFECTS = {
         "session.record.diff.verdict, [each.op for each in session.record.localization.culprits]",
         "('mismatch', ['aten.relu.default'])",
     ),
+    "profile": ("--profile", "bool(session.record.kernel_times.kernels)", "True"),
     "isolate": ("--diff --candidate aot_eager --isolate", "session.record.diff.verdict", "'match'"),
     "timeout": ("--diff --candidate aot_eager --timeout 100", "session.settings['timeout']", "100.0"),
     "memory_limit": (

@@ -76,7 +76,7 @@ def test_shares_name_the_line_and_the_module() -> None:
     assert first.source is not None
     assert "+ 300" in first.source.text
     assert "off by" in str(budget)
-    assert "make half of it" in str(budget)
+    assert "half of it" in str(budget)
 
 
 def test_keeping_one_op_of_many_precise_is_enough() -> None:

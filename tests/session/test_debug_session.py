@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 MEMBERS = """
-bug_report compare compare_stages minify report
+bug_report compare compare_stages device_profile minify report
 applied apply bisect can_wait captures checkpoint_budget checkpoint_bytes choose close complete coverage diff diff_pairs
 error_budget findings fix_all fixits graph_breaks graph_views guards has_inputs id kernel_specs load localize memory
 narrow node notes of_record on_change on_select open panel patch peak_memory prescribe profile recompiles record refusal

@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from inductor_debug_jupyter.pipeline.capture.on_demand import completed
 from inductor_debug_jupyter.pipeline.errors import StoreError, UsageError, in_a_line
+from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.records import DeferredTexts, Note, SessionRecord
 from inductor_debug_jupyter.pipeline.settings import Settings
@@ -64,6 +66,13 @@ class CurrentRecord:
         finally:  # the record is there, also where Ctrl-C stops the writing
             if self._record is not before:
                 self.observers.tell()
+
+    def complete(self) -> SessionRecord:
+        """Have Inductor make what it has not made of plain models yet; the whole record."""
+        if (made := completed(self.now)) is not self.now:
+            with held_back():  # observers hear of all of it or of nothing
+                self.set(made)
+        return self.now
 
     def update(self, **changes: Any) -> None:
         """:meth:`set` the record with some fields changed."""

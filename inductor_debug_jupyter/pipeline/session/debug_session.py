@@ -19,7 +19,6 @@ import torch
 from inductor_debug_jupyter.pipeline.backends.strict import refusal
 from inductor_debug_jupyter.pipeline.capture.calls import InputBudget
 from inductor_debug_jupyter.pipeline.capture.kept_calls import KeptCalls
-from inductor_debug_jupyter.pipeline.capture.on_demand import completed
 from inductor_debug_jupyter.pipeline.capture.structured_trace import StepObserver
 from inductor_debug_jupyter.pipeline.comparing import RunComparison, compare_runs, compare_stages
 from inductor_debug_jupyter.pipeline.comparing.changes import GraphComparison
@@ -29,7 +28,6 @@ from inductor_debug_jupyter.pipeline.drawing.graph_view import GraphViews
 from inductor_debug_jupyter.pipeline.errors import ConstraintViolationError, InductorDebugError
 from inductor_debug_jupyter.pipeline.fixits import FixIt
 from inductor_debug_jupyter.pipeline.guards.would_recompile import ChangedInputs, RecompileAnswer, recompile_answer
-from inductor_debug_jupyter.pipeline.interrupts import held_back
 from inductor_debug_jupyter.pipeline.nodes import BUDGET, NodeHandle, TracedCalls, node_handle
 from inductor_debug_jupyter.pipeline.observers import Observers
 from inductor_debug_jupyter.pipeline.reading import LARGEST_RECORD, read_regular
@@ -171,9 +169,7 @@ class DebugSession(RecordParts):
         self._record = record
         self._candidates = Candidates(run.context, record, calls, run.device)
         self._error_budgets = ErrorBudgets(run.context, record, self._candidates.call_to_search)
-        self._timings = Timings(
-            record, lambda: self.captures, self._candidates.call_to_search, self._candidates.goes_backward
-        )
+        self._timings = Timings(record, self._candidates.call_to_search, self._candidates.goes_backward)
         self._fixing = Fixing(run.context, record, calls)
         self._what_ifs = WhatIfs(run.context, record, calls, self._of)
         self._views: GraphViews | None = None
@@ -269,10 +265,7 @@ class DebugSession(RecordParts):
 
         Ctrl-C stops it, and all of it is still to be made.
         """
-        if self._record.is_there and (made := completed(self.record)) is not self.record:
-            with held_back():  # observers hear of all of it or of nothing
-                self._record.set(made)
-        return self.record
+        return self._record.complete() if self._record.is_there else self.record
 
     @property
     def id(self) -> str:

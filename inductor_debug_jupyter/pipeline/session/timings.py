@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from inductor_debug_jupyter.pipeline.capture.calls import ModelCall
 from inductor_debug_jupyter.pipeline.profiling import timing_of
-from inductor_debug_jupyter.pipeline.records import CompileCapture, TimingRecord
+from inductor_debug_jupyter.pipeline.records import TimingRecord
 from inductor_debug_jupyter.pipeline.session.current_record import CurrentRecord
 
 
@@ -16,7 +16,6 @@ class Timings:
 
     Args:
         record: where the answers go.
-        captures: everything that was captured, Inductor's part included.
         call_to_search: the kept call to look at, and notes on those that are left out.
         goes_backward: whether gradients belong to that call.
     """
@@ -24,12 +23,10 @@ class Timings:
     def __init__(
         self,
         record: CurrentRecord,
-        captures: Callable[[], tuple[CompileCapture, ...]],
         call_to_search: Callable[[], tuple[ModelCall, list[str]]],
         goes_backward: Callable[[ModelCall], bool],
     ) -> None:
         self._record = record
-        self._captures = captures
         self._call_to_search = call_to_search
         self._goes_backward = goes_backward
 
@@ -47,7 +44,7 @@ class Timings:
         """
         call, others = self._call_to_search()
         goes_backward = self._goes_backward(call) if backward is None else backward
-        found = timing_of(call, self._captures(), backward=goes_backward)
+        found = timing_of(call, self._record.complete().captures, backward=goes_backward)
         found = replace(found, notes=(*found.notes, *others))
         self._record.update(kernel_times=found)
         return found

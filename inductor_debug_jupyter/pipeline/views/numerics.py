@@ -53,8 +53,12 @@ def _budget_head(budget: ErrorBudget) -> list[str]:
     )
     return [
         f"{head}; the ops below add up to {budget.predicted:.3g}: {rest}",
-        f"{half} of {count(len(budget.shares), 'op')} {'makes' if half == 1 else 'make'} half of it, {most} make 90%",
+        f"{half} of {count(len(budget.shares), 'op')} {_make(half)} half of it, {most} {_make(most)} 90%",
     ]
+
+
+def _make(number: int) -> str:
+    return "makes" if number == 1 else "make"
 
 
 def _alone(share: BudgetShare) -> str:

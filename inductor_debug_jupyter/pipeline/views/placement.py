@@ -64,7 +64,7 @@ def _transfer_view(transfer: PlannedTransfer, graph: GraphCoverage, lookup: Look
     captured = lookup.graphs.get((graph.compile_id, graph.stage)) if lookup else None
     node = captured.node(transfer.value) if captured else None
     return copied(transfer, "value", "to", "kind", "segment", "spec") | Row(
-        words=_MOVED[transfer.kind][0],
+        words=_MOVED[transfer.kind][0] if transfer.kind in _MOVED else plain(transfer.kind),
         name=plain((node.origin if node else "") or transfer.value),
         size="" if transfer.bytes is None else words.size(transfer.bytes),
         seconds="" if transfer.seconds is None else _short(transfer.seconds),
