@@ -59,7 +59,7 @@ class KernelFault:
         def rewritten(source: str) -> str:
             made = self._rewritten(source)
             # Not a part that is compiled again, to look into it.
-            if made != source and getattr(kernel_calls._active, "observer", None) is not None:
+            if made != source and getattr(kernel_calls._active, "rewrite", None) is not None:
                 changed.add(source)
             return made
 
