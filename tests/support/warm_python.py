@@ -9,6 +9,7 @@ it imports the package under test by itself. What would not be the same starts a
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import inspect
 import json
@@ -16,6 +17,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,10 +124,23 @@ def install(server: WarmServer | None = None) -> None:
         ends = [call["p2cread"], call["c2pwrite"], call["errwrite"]]
         standard = [end if end != -1 else number for number, end in enumerate(ends)]
         self.pid = server.fork(request, [*standard, *call["pass_fds"]])
+        if request["start_new_session"]:
+            wait_for_session(self.pid)
         self._child_created = True  # type: ignore[attr-defined]
         self._close_pipe_fds(*(call[name] for name in _PIPES))  # type: ignore[attr-defined]
 
     subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]
+
+
+def wait_for_session(pid: int, seconds: float = 5.0) -> None:
+    """Return when a child has a session of its own, as it has from the first moment where it is a new interpreter.
+
+    Jupyter interrupts the group that a kernel is in when its pid is known: that would be ours.
+    """
+    until = time.monotonic() + seconds
+    with contextlib.suppress(ProcessLookupError):
+        while os.getpgid(pid) == os.getpgid(0) and time.monotonic() < until:
+            time.sleep(0.001)
 
 
 _PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
