@@ -79,13 +79,14 @@ def test_entries_are_gone_whatever_region_torch_put_them_in(monkeypatch, region)
     monkeypatch.setattr(lowering, "lower_with_aot", lower_while_another_thread_calls)
     compiled = torch.compile(double, backend="aot_eager")
     compiled(torch.ones(3))
+    before = get_eval_frame_isolate_recompiles_id()  # threads that overlapped may have left one of theirs
     with capture(eager=True, lower="aot") as session:
         Broken()(torch.ones(2, 4))
         compiled(torch.ones(3))
     assert len(session.captures) == 3
     assert entries(Broken.forward) == 0
     assert sum(each.code is not None for each in eval_frame._debug_get_cache_entry_list(double.__code__)) == 1
-    assert get_eval_frame_isolate_recompiles_id() == -1
+    assert get_eval_frame_isolate_recompiles_id() == before
     with torch.compiler.set_stance("fail_on_recompile"):
         compiled(torch.ones(3))
 
