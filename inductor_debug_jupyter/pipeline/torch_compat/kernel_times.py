@@ -23,7 +23,7 @@ from inductor_debug_jupyter.pipeline.torch_compat.kernel_calls import (
 )
 
 _LOG, _NOW, _START = "_inductor_debug_log", "_inductor_debug_now", "_inductor_debug_start"
-_NO_KERNELS = ("args.clear", "get_raw_stream", "del ")
+_NO_KERNELS = ("args.clear", "get_raw_stream", "assert_")
 
 Reading = tuple[int, int, int]
 """The number of a kernel call in its wrapper, and the nanoseconds of the clock before and behind it."""
