@@ -159,7 +159,8 @@ def test_kernels_of_another_compile_are_timed_and_not_linked() -> None:
 def test_the_wrapper_is_the_same_but_for_the_clock() -> None:
     source = (
         "def call(args):\n    a, = args\n    args.clear()\n    buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
-        "    cpp_fused_add_0(a, buf0)\n    assert_tensor_metadata(buf0, 4)\n    buf1 = torch.ops.aten.sort.default(\n        buf0)\n    buf2 = buf1[0]\n"
+        "    cpp_fused_add_0(a, buf0)\n    assert_tensor_metadata(buf0, 4)\n"
+        "    buf1 = torch.ops.aten.sort.default(\n        buf0)\n    buf2 = buf1[0]\n"
         "    return (buf2, )"
     )
     made: list[kernel_times.TimedCode] = []
