@@ -54,7 +54,7 @@ def timing_of(call: ModelCall, captures: Sequence[CompileCapture], *, backward: 
         statistics.median(timed.eager),
         cost_of_a_reading() * len(kernels) / seconds,
         kernels,
-        tuple(_module_times(timed, kernels, graphs)),
+        () if unknown else tuple(_module_times(timed, kernels, graphs)),  # a part of them would be too little
         roofs,
         tuple(notes),
     )
